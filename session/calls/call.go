@@ -108,7 +108,8 @@ type Place struct {
 	// Turn means that the call is no call but stands for what follows from one prompt of the user, and
 	// Agent that it stands for what an agent does that another one has started.
 	Turn, Agent bool
-	// GivenUp is when the agent told the model that the call had failed, although it went on.
+	// GivenUp is when the agent told the model that the call had failed, although it went on, or had succeeded
+	// before the user's next prompt.
 	GivenUp time.Time
 	// Prompt means that the call is the prompt of a turn, and that others are below it.
 	Prompt bool

@@ -166,9 +166,9 @@ type made struct {
 	link protocol.Link
 }
 
-// back is when the result of a tool call was given to the model, and how the call ended by what it says.
+// back is the request that gives the result of a tool call to the model, and how the call ended by what it says.
 type back struct {
-	at    time.Time
+	*node
 	ended protocol.Phase
 }
 
@@ -229,7 +229,7 @@ func (t *tree) index(n *node) {
 			}
 		case protocol.Returns:
 			if _, known := t.returned[l.Text]; !known {
-				t.returned[l.Text] = back{n.Start, l.Ended}
+				t.returned[l.Text] = back{n, l.Ended}
 			}
 		case protocol.Spawned:
 			t.spawns[l.Text] = l.Of
@@ -277,8 +277,12 @@ func (t *tree) placeExact(n *node) {
 // adopt joins a call with the tool call that it carries out.
 func (t *tree) adopt(m *made, n *node, how calls.Edge) {
 	m.by.adopt(n, how)
-	if back, isBack := t.returnOf(m); isBack && back.ended == protocol.Fail && !n.Stopped && isServer(n.Call) && back.at.After(n.Start) && (back.at.Before(endOf(n.Call)) || n.Outcome == session.Open) {
-		n.Place.GivenUp = back.at
+	back, isBack := t.returnOf(m)
+	if !isBack || back.ended != protocol.Fail || n.Stopped || !isServer(n.Call) || !back.Start.After(n.Start) {
+		return
+	}
+	if back.Start.Before(endOf(n.Call)) || n.Outcome == session.Open || n.Outcome == session.Done && back.prompts() {
+		n.Place.GivenUp = back.Start
 	}
 }
 
@@ -332,6 +336,11 @@ func (top *node) hold(n *node) {
 	top.children = append(top.children, n)
 }
 
+// prompts reports whether a request to a model brings words of the user after results.
+func (n *node) prompts() bool {
+	return slices.ContainsFunc(n.Links, func(l protocol.Link) bool { return l.As == protocol.Prompts })
+}
+
 // split begins a turn where the user has interrupted a tool: then its result comes with the next prompt.
 func (t *tree) split() {
 	for _, top := range slices.Clone(t.roots) {
@@ -341,8 +350,7 @@ func (t *tree) split() {
 		list := top.children
 		top.children = nil
 		for i, n := range list {
-			isNext := i > 0 && slices.ContainsFunc(n.Links, func(l protocol.Link) bool { return l.As == protocol.Prompts })
-			if isNext && slices.ContainsFunc(list[i-1].children, func(c *node) bool {
+			if i > 0 && n.prompts() && slices.ContainsFunc(list[i-1].children, func(c *node) bool {
 				return !c.Place.GivenUp.IsZero() || c.Stopped && stoppedAt(c.Call).Before(n.Start)
 			}) {
 				top = t.newTurn(n, "")
@@ -503,7 +511,7 @@ func (t *tree) match() {
 		var by []made
 		list := same[arguments]
 		for len(list) > 0 { // the first ones are over, for this call and later ones
-			if back, isBack := t.returnOf(&list[0]); !isBack || !back.at.Before(n.Start) {
+			if back, isBack := t.returnOf(&list[0]); !isBack || !back.Start.Before(n.Start) {
 				break
 			}
 			list = list[1:]
@@ -519,9 +527,9 @@ func (t *tree) match() {
 			}
 			back, isBack := t.returnOf(&m)
 			switch {
-			case isBack && back.at.Before(n.Start), !IsTool(m.link.Tool, server, n.Name):
+			case isBack && back.Start.Before(n.Start), !IsTool(m.link.Tool, server, n.Name):
 			case server == "" && t.isOther(m.link.Tool, n.Name, wires):
-			case endOf(m.by.Call).After(n.Start) || isBack && back.at.Before(endOf(n.Call)) && back.ended != protocol.Fail && n.Outcome != session.Open:
+			case endOf(m.by.Call).After(n.Start) || isBack && back.Start.Before(endOf(n.Call)) && back.ended != protocol.Fail && n.Outcome != session.Open:
 			default:
 				by = append(by, m)
 			}
@@ -571,7 +579,7 @@ func (t *tree) returnOf(m *made) (b back, ok bool) {
 	for _, n := range t.models[m.by.agent][later:] {
 		for _, l := range n.Links {
 			if l.As == protocol.Returns && l.Text == "" && l.Tool == m.link.Tool {
-				return back{n.Start, l.Ended}, true
+				return back{n, l.Ended}, true
 			}
 		}
 	}
@@ -623,7 +631,7 @@ func (t *tree) placeByTime() {
 				break
 			}
 			back, isBack := t.returned[m.link.Text]
-			if isBack && m.link.Text != "" && !endOf(m.by.Call).After(n.Start) && !back.at.Before(n.Start) && !slices.Contains(by, m.by) {
+			if isBack && m.link.Text != "" && !endOf(m.by.Call).After(n.Start) && !back.Start.Before(n.Start) && !slices.Contains(by, m.by) {
 				by = append(by, m.by)
 			}
 		}

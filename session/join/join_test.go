@@ -135,6 +135,24 @@ func TestTree(t *testing.T) {
 			  └ echo matched
 			gpt`,
 		},
+		"the answer comes after the user has given up, and before the next prompt": {
+			`model messages gpt 0 10 calls=c1:mcp_lab_echo:{}
+			lab tools/call echo 12 20 with={}
+			model messages gpt 25 30 returns=c1 failed prompts`,
+			`turn 1 (echo was given up)
+			└ gpt
+			  └ echo matched
+			gpt`,
+		},
+		"the agent does not take the answer": {
+			`model messages gpt 0 10 calls=c1:mcp_lab_echo:{}
+			lab tools/call echo 12 20 with={}
+			model messages gpt 25 30 returns=c1 failed`,
+			`turn 1
+			└ gpt
+			  └ echo matched
+			└ gpt`,
+		},
 		"the user says something while a tool works": {
 			`model messages gpt 0 10 calls=c1:lab-echo:{}
 			lab tools/call echo 12 20 with={}
