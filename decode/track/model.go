@@ -94,7 +94,7 @@ func (c *modelCall) answer(f *Follower, e *exchange, it *decode.Item) bool {
 		if said.Phase.Ends() {
 			m.Phase, m.Empty = whole(m.Phase, e.failed), false
 		}
-	case c.ended && !isBody, said.Phase.Ends() && !isBody && e.events && c.stopped == "" && f.isLeft(of): // its client has cancelled it
+	case c.ended && !isBody, said.Phase.Ends() && !isBody && f.isLeft(of) && (c.stopped == "" && e.events || !e.events && len(of.Payload()) == 0 && e.isHollow(of)): // its client has cancelled it
 		if said.Phase.Ends() {
 			f.web.remove(of)
 		}

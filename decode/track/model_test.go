@@ -212,15 +212,24 @@ func TestModelsThatAreCut(t *testing.T) {
 		"Messages, inside the body":  {messages[0], "<HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"},
 		"Messages, up to the close":  {messages[0], untilClose, "<data: {\"type\":\"ping\"}\n\n"},
 		"Messages, up to a good end": append(slices.Clone(messages), "leave", last),
+		"Messages, up to nothing":    {messages[0], "leave", "<HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
 		"Chat Completions":           {post("/v1/chat/completions", `{"model":"m","messages":[]}`), events, event(`{"object":"chat.completion.chunk","model":"m","choices":[]}`)},
 		"Responses":                  {post("/v1/responses", `{"model":"m","input":"x"}`), events, event(`{"type":"response.created","response":{"model":"m"}}`)},
 		"Gemini":                     {post("/v1beta/models/m:streamGenerateContent?alt=sse", `{"contents":[]}`), events, event(`{"candidates":[]}`)},
 		"HTTP/2":                     {h2(":method", "POST", ":path", "/v1/chat/completions") + data(`{"model":"m","messages":[]}`), "<" + h2(":status", "200", "content-type", "text/event-stream")[1:]},
 	} {
 		for first, want := range map[frame.Dir]session.Outcome{frame.C2U: session.Cancelled, frame.U2C: session.Died} {
+			if about == "Messages, up to nothing" && want == session.Died {
+				want = session.Failed // an answer, but an empty one
+			}
 			s := &script{}
 			s.ends(first, wire...)
 			for _, tr := range follow(t, s).List {
+				for f := range tr.Findings() {
+					if want == session.Cancelled && f.Name == "no-final" && f.Severity > session.Note {
+						t.Errorf("%s: the client has left, but no-final is found", about)
+					}
+				}
 				for e := range tr.Exchanges() {
 					if e.Outcome != want {
 						t.Errorf("%s: ended %v first, %s %s is %v, not %v", about, first, tr.Protocol.Name(), e.Kind, e.Outcome, want)
