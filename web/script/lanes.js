@@ -155,7 +155,7 @@ function lane(c, x, y) {
 
 // whyOn writes why a call failed where its lane leaves more room.
 function whyOn(c, x, y) {
-  const before = xOf(x.opened) - 8, after = xOf(endOf(x)) + 10, left = before - scale.left > scale.right - after;
+  const inside = (at) => Math.max(scale.left, Math.min(scale.right, at)), before = inside(xOf(x.opened) - 8), after = inside(xOf(endOf(x)) + 10), left = before - scale.left > scale.right - after;
   const room = left ? before - scale.left : scale.right - after, wide = c.measureText("0").width, fits = Math.floor(room / wide);
   if (fits < 8) return;
   c.fillStyle = colors.failed;

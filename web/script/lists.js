@@ -23,7 +23,7 @@ const views = {
 };
 // What columns are sorted by when their heading is clicked. A run stays in the order of time.
 const states = (x) => x.state + " " + x.outcome;
-views.ids.by = { 3: (x) => bare(x.id), 4: (x) => x.name || x.kind, 5: (x) => x.kind, 6: (x) => x.opened, 8: states, 9: tookOf };
+views.ids.by = { 3: (x) => bare(x.id), 4: (x) => x.name || x.kind, 5: (x) => saysOf(x), 6: (x) => x.opened, 8: states, 9: tookOf };
 views.frames.by = { 0: (f) => f.seq, 1: (f) => f.time, 3: (f) => f.conn, 4: (f) => f.kind, 5: (f) => bare(f.id), 6: (f) => f.size };
 views.findings.by = { 1: (f) => f.finding, 2: (f) => f.frames[0] || 0 };
 views.sessions.by = { 1: (s) => s.name || s.id, 4: (s) => s.started || "", 5: (s) => s.frames || 0 };
@@ -205,7 +205,7 @@ function heading(view, columns) {
     return heading(view, columns);
   }
   if (view === views.ids && head.said !== (head.said = [ui.byRun, ui.lit].join())) {
-    const names = ui.byRun ? ["name", session.about?.joins ? "wire" : "", ""] : ["id", "name", session.named ? "kind" : ""];
+    const names = ui.byRun ? ["name", session.about?.joins ? "wire" : "", ""] : ["id", "name", session.named ? "arguments, error" : ""];
     [...names, "", "", "outcome", ui.lit ? "path" : "took"].forEach((text, i) => put(head.children[i + 3], text, i === 6 ? "r" : ""));
   }
   const chosen = ui.byRun && ui.view === "ids" ? undefined : ui.column[ui.view];
@@ -242,6 +242,9 @@ function withLanes(columns) {
   return columns;
 }
 
+// saysOf is what tells a call from others of its name: why it failed, its arguments, or its kind.
+const saysOf = (x) => x.asks || (x.state === "failed" && x.why) || x.args || (x.name ? x.kind : "");
+
 function fillExchange(x, put) {
   const below = operationOf(x) !== x;
   const kept = session.bookmarks.size && x.frames.some((f) => session.bookmarks.has(f.seq));
@@ -252,7 +255,7 @@ function fillExchange(x, put) {
     put(2, below ? (x.guessed ? "└?" : "└") : x.below.length ? (isUnfolded(x) ? "▾" : "▸") : "", below ? "dim" : "fold");
     put(3, bare(x.id) || "·", "id");
     put(4, x.name || x.kind, "name");
-    put(5, x.asks || (x.state === "failed" && x.why) || x.args || (x.name ? x.kind : ""), "dim");
+    put(5, saysOf(x), "dim");
   }
   put(8, x.outcome + (x.after ? " +" + number(x.after) : ""), classOf(x.state));
   const took = ui.lit && !x.onPath ? onPath(x) : tookOf(x);
@@ -263,7 +266,8 @@ function fillExchange(x, put) {
 function paintLanes(canvas, width, height, first, last) {
   const c = fitted(canvas, width, height + HEAD), top = $("rows").scrollTop;
   if (!session.about) return;
-  if (scale.auto && !ui.frozen) fit(scale.sight ? ui.shown.slice(first, last) : ui.shown);
+  if (scale.auto && !ui.frozen) fit(!ui.shown.length ? [...session.exchanges.values()] : scale.sight ? ui.shown.slice(first, last) : ui.shown);
+  if (!session.exchanges.size) return;
   if (scale.right - scale.left < 30) return;
   axis(c, height, HEAD);
   for (let i = first; i < last; i++) {
