@@ -1,7 +1,8 @@
 // Looks at the answers of a page: the joined one of a model with a jq filter, a call as a command, and a
-// request sent to a server: node answers.mjs PLAYWRIGHT CHROMIUM URL [SERVER]. It prints what it saw as JSON.
+// request sent to a server: node answers.mjs PLAYWRIGHT CHROMIUM URL PICTURES [SERVER]. It prints what it saw as
+// JSON, and puts what that looked like into the folder PICTURES.
 import { open } from "./commands.mjs";
-const server = process.argv[5];
+const [pictures, server] = process.argv.slice(5);
 const { browser, tab } = await open();
 const saw = { errors: [] };
 try {
@@ -13,6 +14,12 @@ try {
   saw.answer = await text("#reply");
   saw.title = await text("#both h3");
   saw.frames = await tab.evaluate(() => ui.detail.list.length);
+  for (const [scheme, width, height] of [["light", 1400, 900], ["dark", 800, 600]]) {
+    await tab.emulateMedia({ colorScheme: scheme });
+    await tab.setViewportSize({ width, height });
+    await tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+    await tab.screenshot({ path: `${pictures}/${scheme}.png` });
+  }
   await tab.keyboard.press("l");
   await tab.waitForFunction(() => ui.detail.seq === ui.detail.list[1].seq);
   saw.raw = await text("#payload");

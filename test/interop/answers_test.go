@@ -14,12 +14,15 @@ type answering struct {
 	Errors, Filtered, Sent                                        []string
 	Answer, Title, Raw, Copied, Offers, Whole, Question, Repeated string
 	Frames                                                        int
+
+	pictures string
 }
 
-// lookAtAnswers looks at the last call of a page.
-func lookAtAnswers(t *testing.T, args ...string) (a answering) {
+// lookAtAnswers looks at the last call of a page, and sends it to a server, if there is one.
+func lookAtAnswers(t *testing.T, url string, server ...string) (a answering) {
 	t.Helper()
-	browse(t, &a, "answers.mjs", args...)
+	a.pictures = t.TempDir()
+	browse(t, &a, "answers.mjs", append([]string{url, a.pictures}, server...)...)
 	if len(a.Errors) > 0 {
 		t.Error(a.Errors)
 	}
@@ -36,6 +39,9 @@ func TestPageJoinsAnswers(t *testing.T) {
 		a := lookAtAnswers(t, url)
 		if !strings.Contains(a.Answer, `"text": "I will reserve it."`) || !strings.Contains(a.Answer, `"name": "reserve"`) || a.Title != "answer · joined from 29 events" {
 			t.Errorf("%s: %s\n%s", url, a.Title, a.Answer)
+		}
+		for _, theme := range []string{"light", "dark"} {
+			samePicture(t, filepath.Join(a.pictures, theme+".png"), filepath.Join("testdata", "page-answer-"+theme+".txt"))
 		}
 		if a.Frames != 30 || !strings.Contains(a.Raw, "message_start") {
 			t.Errorf("%s: %d frames, the second is\n%s", url, a.Frames, a.Raw)
