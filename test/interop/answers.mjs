@@ -8,6 +8,7 @@ const saw = { errors: [] };
 try {
   tab.on("pageerror", (e) => saw.errors.push(String(e)));
   const text = (selector) => tab.locator(selector + ":not(:empty)").textContent();
+  if (await tab.evaluate(() => isLive && !id)) await tab.locator(".row").first().click(); // of a hub
   await tab.waitForFunction(() => session.about && !session.about.live && session.frames.at(-1)?.seq === session.about.frames, null, { timeout: 60000 });
   await tab.keyboard.press("G");
   await tab.keyboard.press("Enter");
@@ -41,6 +42,10 @@ try {
     }
     await tab.locator("#detail .jq button").click();
     saw.whole = await text("#payload");
+  }
+  if (saw.offers.includes("R") && !server) {
+    await tab.keyboard.press("R");
+    saw.refused = await tab.textContent("#said");
   }
   for (const to of server ? ["node server.js", server] : []) {
     await tab.locator(".acts button").click();

@@ -11,9 +11,9 @@ import (
 
 // An answering is what a page says of a call and its answer.
 type answering struct {
-	Errors, Filtered, Sent                                        []string
-	Answer, Title, Raw, Copied, Offers, Whole, Question, Repeated string
-	Frames                                                        int
+	Errors, Filtered, Sent                                                 []string
+	Answer, Title, Raw, Copied, Offers, Whole, Question, Repeated, Refused string
+	Frames                                                                 int
 
 	pictures string
 }
@@ -79,6 +79,38 @@ func TestPageSendsToServer(t *testing.T) {
 	}
 	if len(a.Sent) != 2 || !strings.Contains(a.Sent[0], "a page starts no program") || a.Sent[1] != "tools/call was answered" || !strings.Contains(a.Repeated, `"text": "Echo: `) {
 		t.Errorf("%q\n%s", a.Sent, a.Repeated)
+	}
+}
+
+// The page of a hub copies a call as a command and runs jq, too, but sends nothing from the hub's machine.
+func TestHubPageCopies(t *testing.T) {
+	need(t, "chromium")
+	env := append(os.Environ(), "XDG_STATE_HOME="+t.TempDir(), "XDG_RUNTIME_DIR="+t.TempDir())
+	hub := exec.CommandContext(t.Context(), wirectl, "hub", "--control", "--listen", "127.0.0.1:0")
+	hub.Env, hub.Stderr = env, t.Output()
+	out, err := hub.StdoutPipe()
+	check(t, err)
+	check(t, hub.Start())
+	t.Cleanup(func() {
+		_ = hub.Process.Signal(os.Interrupt)
+		_ = hub.Wait() // it was interrupted
+	})
+	address, page := "", ""
+	for lines := bufio.NewScanner(out); page == "" && lines.Scan(); {
+		if _, at, ok := strings.Cut(lines.Text(), "the hub is at "); ok {
+			address = at
+		}
+		_, page, _ = strings.Cut(lines.Text(), "the page is at ")
+	}
+	relay := exec.CommandContext(t.Context(), wirectl, "send", "-q", "mcp", "tools/list", "--", wirectl, "relay", "-q", "--name", "tools", "--hub", address, "--hub-policy", "lossless", "--", wirectl, "mcp")
+	relay.Env, relay.Stderr = env, t.Output()
+	check(t, relay.Run())
+	a := lookAtAnswers(t, page)
+	if !strings.HasPrefix(a.Copied, "wirectl send mcp tools/list -- ") || !strings.HasSuffix(a.Copied, " mcp") || strings.Join(a.Filtered[:2], " ") != "3 3" || !strings.Contains(a.Answer, `"tools": [`) {
+		t.Errorf("copied %s, jq shows %q, the answer is\n%s", a.Copied, a.Filtered, a.Answer)
+	}
+	if !strings.HasPrefix(a.Refused, "this page sends no requests") {
+		t.Errorf("R says %q", a.Refused)
 	}
 }
 
