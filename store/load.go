@@ -195,7 +195,7 @@ type Detail struct {
 	Ledger     []Event
 	Findings   []Finding
 	Joined     int  // how many events JSON was joined from; 0 if it is that of the frame
-	Missing    int  // how many more are no longer kept
+	Missing    bool // others of them are no longer kept
 	Part       bool // it is only a part of an answer whose end is missing
 }
 
@@ -245,15 +245,15 @@ const maxEvents, atOnce = 1 << 17, 256
 // AnswerUpTo returns the details of the answer that a frame ends. That of a model in events is joined
 // from them, without known secrets. Otherwise it is the last frame of the answer with a payload.
 func (s *Store) AnswerUpTo(last int64) *Detail {
-	seqs := s.answering(last)
+	seqs, missing := s.answering(last)
 	var j carried.ModelJoiner
-	full, missing, part := last, 0, false
+	full, part := last, false
 	for at := 0; at < len(seqs); at += atOnce {
 		s.mu.Lock()
 		for _, seq := range seqs[at:min(at+atOnce, len(seqs))] {
 			e := s.frames.at(seq)
 			if e == nil || s.load(seq, e) != nil {
-				missing++
+				missing = true
 				continue
 			}
 			if len(s.item.Payload) > 0 {
@@ -279,16 +279,17 @@ func (s *Store) AnswerUpTo(last int64) *Detail {
 	return d
 }
 
-// answering returns the frames that answer the exchange of a frame, up to that one.
-func (s *Store) answering(last int64) (seqs []int64) {
+// answering returns the frames that answer the exchange of a frame, up to that one, and whether there
+// were others before them.
+func (s *Store) answering(last int64) (seqs []int64, missing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.frames.at(last)
 	if e == nil {
-		return nil
+		return nil, false
 	}
 	r := s.rows.of(e.of)
-	for r != nil && e != nil && last >= r.first && s.has(s.rows.operation(r), e) && len(seqs) < maxEvents {
+	for r != nil && last >= r.first && s.has(s.rows.operation(r), e) {
 		if e.of == r.mark && e.dir() != frame.Dir(r.opener) {
 			seqs = append(seqs, last)
 		}
@@ -296,10 +297,13 @@ func (s *Store) answering(last int64) (seqs []int64) {
 			break
 		}
 		last -= int64(e.before)
-		e = s.frames.at(last)
+		if e = s.frames.at(last); e == nil || len(seqs) == maxEvents {
+			missing = true
+			break
+		}
 	}
 	slices.Reverse(seqs)
-	return seqs
+	return seqs, missing
 }
 
 // Outline describes a frame without reading it again: it lacks the bytes and everything

@@ -92,25 +92,20 @@ func (m *Model) together(rows int) []string {
 
 // answerTitle names the answer to a request.
 func answerTitle(f *store.Detail) string {
+	what := "answer"
 	switch {
 	case f.Joined > 0 && f.Part:
-		return "answer without its end · joined from " + count(int64(f.Joined)) + " events" + missing(f)
-	case f.Joined > 0:
-		return "answer · joined from " + count(int64(f.Joined)) + " events" + missing(f)
-	}
-	what := "answer"
-	if f.Part {
+		what = "answer without its end"
+	case f.Part:
 		what = "last part"
 	}
-	return what + " · #" + count(f.Seq) + " " + f.Kind + " · " + count(f.Size) + " bytes"
-}
-
-// missing says how many events are missing from a joined answer.
-func missing(f *store.Detail) string {
-	if f.Missing == 0 {
-		return ""
+	switch {
+	case f.Missing && f.Joined > 0:
+		return what + " · joined from " + count(int64(f.Joined)) + " events; others are no longer kept"
+	case f.Joined > 0:
+		return what + " · joined from " + count(int64(f.Joined)) + " events"
 	}
-	return " · " + count(int64(f.Missing)) + " more are no longer kept"
+	return what + " · #" + count(f.Seq) + " " + f.Kind + " · " + count(f.Size) + " bytes"
 }
 
 // aboveLines draws the rows above the lines of a frame: its head, its findings, and the

@@ -152,7 +152,7 @@ type exchange struct {
 	Command string `json:"command,omitempty"` // for a shell
 	Answer  string `json:"answer,omitempty"`  // of a model, joined
 	Joined  int    `json:"events,omitempty"`  // from so many events
-	Missing int    `json:"missing,omitempty"`
+	Missing bool   `json:"missing,omitempty"`
 	Part    bool   `json:"part,omitempty"` // its last frame is only a part of an answer
 }
 

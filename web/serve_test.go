@@ -360,7 +360,7 @@ func TestPageFollows(t *testing.T) {
 		"/api/frame?session=-&seq=1":                    `{\"jsonrpc\":\"2.0\",\"id\":1,`,
 		"/api/find?session=-&from=0&text=NEEDLE":        `{"found":[1],"next":3}`,
 		"/api/find?session=-&from=2&text=needle":        `{"found":null,"next":3}`,
-		"/api/frame?session=-&seq=2&answer=1":           `"joined":0,"kind":"result","missing":0,"offset":88,"part":false,"payload":"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}"`,
+		"/api/frame?session=-&seq=2&answer=1":           `"joined":0,"kind":"result","missing":false,"offset":88,"part":false,"payload":"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}"`,
 		"/api/frame?session=-&seq=1&jq=.id,.jsonrpc":    `"payload":"1\n\"2.0\""`,
 		"/api/frame?session=-&seq=1&jq=.[":              "jq: column 3",
 		"/api/frame?session=-&seq=1&jq=last(repeat(1))": "jq: context deadline exceeded",

@@ -155,7 +155,7 @@ async function showAnswer(d, x) {
     if (ui.detail !== d || d.last !== last.seq) return;
   }
   const cut = a.part ?? x.part, what = !cut ? "answer" : a.joined ? "answer without its end" : "last part";
-  put(title, a.joined ? what + " · joined from " + number(a.joined) + " events" + (a.missing ? " · " + number(a.missing) + " more are no longer kept" : "") : what + (a.seq ? " · #" + number(a.seq) + " " + a.kind + " · " + number(a.size) + " bytes" : ""), "of");
+  put(title, a.joined ? what + " · joined from " + number(a.joined) + " events" + (a.missing ? "; others are no longer kept" : "") : what + (a.seq ? " · #" + number(a.seq) + " " + a.kind + " · " + number(a.size) + " bytes" : ""), "of");
   colored(a.payload, box);
 }
 
