@@ -298,7 +298,7 @@ func (s *Store) answering(last int64) (seqs []int64, missing bool) {
 		}
 		last -= int64(e.before)
 		if e = s.frames.at(last); e == nil || len(seqs) == maxEvents {
-			missing = true
+			missing = last > r.first
 			break
 		}
 	}
