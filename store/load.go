@@ -13,7 +13,6 @@ import (
 	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/decode/track"
 	"github.com/wirectl/wirectl/frame"
-	"github.com/wirectl/wirectl/protocol"
 	"github.com/wirectl/wirectl/protocol/all"
 	"github.com/wirectl/wirectl/protocol/carried"
 	"github.com/wirectl/wirectl/session"
@@ -196,7 +195,7 @@ type Detail struct {
 	Findings   []Finding
 	Joined     int  // how many events JSON was joined from; 0 if it is that of the frame
 	Missing    bool // others of them are no longer kept
-	Part       bool // it is only a part of an answer whose end is missing
+	Part       bool // the end of the answer is missing
 }
 
 // An Event is a frame of an exchange.
@@ -243,11 +242,11 @@ func (s *Store) Detail(seq int64) *Detail {
 const maxEvents, atOnce = 1 << 17, 256
 
 // AnswerUpTo returns the details of the answer that a frame ends. That of a model in events is joined
-// from them, without known secrets. Otherwise it is the last frame of the answer with a payload.
+// from them, without known secrets. Otherwise it is the frame that ends it, or else its last part.
 func (s *Store) AnswerUpTo(last int64) *Detail {
 	seqs, missing := s.answering(last)
 	var j carried.ModelJoiner
-	full, part := last, false
+	full, whole, ended := last, false, false
 	for at := 0; at < len(seqs); at += atOnce {
 		s.mu.Lock()
 		for _, seq := range seqs[at:min(at+atOnce, len(seqs))] {
@@ -256,8 +255,9 @@ func (s *Store) AnswerUpTo(last int64) *Detail {
 				missing = true
 				continue
 			}
-			if len(s.item.Payload) > 0 {
-				full, part = seq, s.item.Message.Phase == protocol.Part || s.item.Message.Phase == protocol.Note
+			ends := s.item.Message.Phase.Ends()
+			if ended = ended || ends; len(s.item.Payload) > 0 && (ends || !whole) {
+				full, whole = seq, ends
 			}
 			if p, ok := s.item.Protocol.(carried.ModelJudge); ok {
 				j.Read(p, s.item.Payload, &s.item.Message)
@@ -269,7 +269,7 @@ func (s *Store) AnswerUpTo(last int64) *Detail {
 	if d == nil {
 		return nil
 	}
-	if d.Part = part; j.Events < 2 {
+	if d.Part = !ended && d.Exchange != nil && d.Exchange.Outcome != session.Done; j.Events < 2 {
 		return d
 	}
 	if joined := j.JSON(); joined != nil {

@@ -97,7 +97,7 @@ func answerTitle(f *store.Detail) string {
 	case f.Joined > 0 && f.Part:
 		what = "answer without its end"
 	case f.Part:
-		what = "last part"
+		what = "not answered to the end · last frame"
 	}
 	switch {
 	case f.Missing && f.Joined > 0:
@@ -105,7 +105,10 @@ func answerTitle(f *store.Detail) string {
 	case f.Joined > 0:
 		return what + " · joined from " + count(int64(f.Joined)) + " events"
 	}
-	return what + " · #" + count(f.Seq) + " " + f.Kind + " · " + count(f.Size) + " bytes"
+	if !f.Part {
+		what += " ·"
+	}
+	return what + " #" + count(f.Seq) + " " + f.Kind + " · " + count(f.Size) + " bytes"
 }
 
 // aboveLines draws the rows above the lines of a frame: its head, its findings, and the

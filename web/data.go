@@ -149,11 +149,12 @@ type exchange struct {
 	Refusal  string  `json:"refusal,omitempty"` // why it cannot be cancelled while it is open
 
 	// Only in a report; a live page asks for them.
-	Command string `json:"command,omitempty"` // for a shell
-	Answer  string `json:"answer,omitempty"`  // of a model, joined
-	Joined  int    `json:"events,omitempty"`  // from so many events
-	Missing bool   `json:"missing,omitempty"`
-	Part    bool   `json:"part,omitempty"` // its last frame is only a part of an answer
+	Command  string `json:"command,omitempty"`  // for a shell
+	Answer   string `json:"answer,omitempty"`   // of a model, joined
+	Answered int64  `json:"answered,omitempty"` // the frame of its answer, if it is not the last
+	Joined   int    `json:"events,omitempty"`   // from so many events
+	Missing  bool   `json:"missing,omitempty"`
+	Part     bool   `json:"part,omitempty"` // the end of its answer is missing
 }
 
 // A span is a time. Its end is -1 while it goes on.
@@ -383,9 +384,11 @@ func (e *exchange) keep(s *store.Store, x *store.Exchange, speaks []string, left
 			e.Command = command
 		}
 	}
-	if x.Parts > 0 && !x.Open() {
+	if !x.Open() && x.Last != x.First {
 		if a := s.AnswerUpTo(x.Last); a != nil {
-			e.Part = a.Part
+			if e.Part = a.Part; a.Seq != x.Last {
+				e.Answered = a.Seq
+			}
 			if a.Joined > 0 && left > maxPayload {
 				e.Answer, e.Joined, e.Missing = shown(nil, a.JSON, maxPayload), a.Joined, a.Missing
 			}

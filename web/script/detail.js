@@ -149,13 +149,13 @@ async function showAnswer(d, x) {
   title.hidden = box.hidden = !last || last.seq === d.seq;
   if (title.hidden || d.last === last.seq) return;
   d.last = last.seq;
-  let a = x.events ? { payload: x.answer, joined: x.events, missing: x.missing } : isLive ? null : d.list.findLast((f) => f.of === x.mark && f.dir !== x.dir && f.size) || last;
+  let a = x.events ? { payload: x.answer, joined: x.events, missing: x.missing } : isLive ? null : frameOf(x.answered) || last;
   if (!a) {
     a = await payloadOf(last.seq, true);
     if (ui.detail !== d || d.last !== last.seq) return;
   }
-  const cut = a.part ?? x.part, what = !cut ? "answer" : a.joined ? "answer without its end" : "last part";
-  put(title, a.joined ? what + " · joined from " + number(a.joined) + " events" + (a.missing ? "; others are no longer kept" : "") : what + (a.seq ? " · #" + number(a.seq) + " " + a.kind + " · " + number(a.size) + " bytes" : ""), "of");
+  const cut = a.part ?? x.part, what = !cut ? "answer" : a.joined ? "answer without its end" : "not answered to the end · last frame";
+  put(title, a.joined ? what + " · joined from " + number(a.joined) + " events" + (a.missing ? "; others are no longer kept" : "") : what + (a.seq ? (cut ? " #" : " · #") + number(a.seq) + " " + a.kind + " · " + number(a.size) + " bytes" : ""), "of");
   colored(a.payload, box);
 }
 
