@@ -96,7 +96,10 @@ func (v *viewer) look() error {
 	}
 	v.version = version
 	about, c := v.session.about(v.server.options.Control, now)
-	about.Repeats = v.server.options.Control && v.server.options.Repeat != nil
+	about.Repeats = v.server.options.Control && v.server.options.Repeat != nil && slices.ContainsFunc(about.Protocols, func(name string) bool {
+		name, _, _ = strings.Cut(name, "/")
+		return slices.Contains(v.server.options.Speaks, name)
+	})
 	changes := v.session.store.Follow(&v.cursor, atOnce)
 	v.more = changes.More
 	if changes.Empty() && v.started && !alive && sameAbout(about, v.last) {

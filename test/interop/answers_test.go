@@ -109,7 +109,7 @@ func TestHubPageCopies(t *testing.T) {
 	if !strings.HasPrefix(a.Copied, "wirectl send mcp tools/list -- ") || !strings.HasSuffix(a.Copied, " mcp") || strings.Join(a.Filtered[:2], " ") != "3 3" || !strings.Contains(a.Answer, `"tools": [`) {
 		t.Errorf("copied %s, jq shows %q, the answer is\n%s", a.Copied, a.Filtered, a.Answer)
 	}
-	if !strings.HasPrefix(a.Refused, "this page sends no requests") {
+	if !strings.HasPrefix(a.Refused, "no request is sent from here") {
 		t.Errorf("R says %q", a.Refused)
 	}
 }

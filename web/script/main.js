@@ -181,7 +181,7 @@ function command(what, value, make, warning = "This changes a live wire: the pee
 
 // repeat sends a request of a record to a server, and shows its answer.
 async function repeat(x) {
-  if (!session.about?.repeats) return say("this page sends no requests: wirectl monitor --web --control does, on this machine", "bad");
+  if (!session.about?.repeats) return say("no request is sent from here: wirectl monitor --web --control does it, on its machine, for the protocols of wirectl send", "bad");
   try {
     const r = await ask("command", { seq: x.first });
     if (r.refuses) return say(r.refuses, "bad");
