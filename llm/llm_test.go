@@ -471,7 +471,8 @@ func TestOddValues(t *testing.T) {
 	}
 }
 
-// Whatever a provider sends, its answer can be written for clients of every API.
+// Whatever a provider sends, its answer can be written for clients of every API, and what it has said so
+// far as JSON.
 func FuzzAnswers(f *testing.F) {
 	text, err := os.ReadFile("testdata/upstreams.txtar")
 	if err != nil {
@@ -506,6 +507,9 @@ func FuzzAnswers(f *testing.F) {
 			if size += len(arguments); i >= 3 || size > 100 {
 				t.Errorf("%d calls with %d bytes are kept", i+1, size)
 			}
+		}
+		if joined := append(bytes.TrimSuffix(a.AppendJSON([]byte("{")), []byte(",")), '}'); !json.Valid(joined) {
+			t.Errorf("%s is not JSON", joined)
 		}
 		a.Seal()
 		for _, client := range apis {
