@@ -387,8 +387,9 @@ type sample struct {
 	left  int // bytes after them
 }
 
-// maxSample bounds a sample, in bytes.
-const maxSample = 64 << 10
+// maxSample bounds a sample, in bytes, and maxPreviewed the parts of an answer that is joined for one: a key
+// waits for it.
+const maxSample, maxPreviewed = 64 << 10, 2000
 
 // get returns the sample of a frame, or of the answer that it ends: have, if it is that.
 func (have *sample) get(s *store.Store, seq int64, over bool) *sample {

@@ -316,7 +316,7 @@ func (w want) get(s *store.Store) page {
 		if w.preview && p.ids.Total > 0 {
 			x := &p.ids.List[p.ids.Index-p.ids.Top]
 			p.preview = s.Outline(x.First)
-			if p.sample = w.sample.get(s, x.Last, answerOf(x) != 0); x.Last != x.First {
+			if p.sample = w.sample.get(s, x.Last, answerOf(x) != 0 && x.Parts <= maxPreviewed); x.Last != x.First {
 				p.asked = w.asked.get(s, x.First, false)
 			}
 		}

@@ -13,7 +13,7 @@ try {
   await tab.keyboard.press("G");
   await tab.keyboard.press("Enter");
   saw.answer = await text("#reply");
-  saw.title = await text("#both h3");
+  saw.title = await text("#both h3 span");
   saw.frames = await tab.evaluate(() => ui.detail.list.length);
   for (const [scheme, width, height] of [["light", 1400, 900], ["dark", 800, 600]]) {
     await tab.emulateMedia({ colorScheme: scheme });

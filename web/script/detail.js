@@ -69,7 +69,7 @@ function showDetail() {
   const d = ui.detail, f = frameOf(d.seq), box = $("detail");
   const named = (name, tag = "div") => Object.assign(part("", "", tag), { id: name });
   const bar = part("", "bar"), top = part("", "top", "div"), what = named("what"), about = named("found"), acts = part("", "acts", "div");
-  bar.append(...isLive ? [button("jq", "show what a jq filter makes of the payload (|)", askFilter)] : [], button("copy", "copy the payload", copy),
+  bar.append(...isLive ? [button("jq", "show what a jq filter makes of the payload (|)", askFilter)] : [], button("copy", "copy the payload", () => copy($("payload"))),
     ...d.mark ? [button("as command", "copy the call as a command: wirectl send or curl (y)", () => copyCommand(session.exchanges.get(d.mark)))] : [], button("link", "copy a link to this (Y)", copyLink), button("×", "close (esc)", hide));
   what.append(part("#" + number(d.seq) + " "), ...f ? [part(arrows[f.dir] + " ", side(f.dir)), part(f.kind + " "), part(bare(f.id), "id")] : [part("is not here any more", "dim")]);
   about.append(...session.findings.filter((w) => w.frames.includes(d.seq)).map((w) => part(w.finding + ": " + w.message + "\n" + w.rule + ". " + w.do, w.severity, "div")));
@@ -86,7 +86,9 @@ function showDetail() {
   pressable(ledger, () => d.list, (f) => show(f.seq, d.mark));
   const both = named("both"), reply = named("reply", "pre");
   reply.tabIndex = 0;
-  both.append(payload, part("", "of", "h3"), reply);
+  const title = part("", "of", "h3");
+  title.append(part(""), button("copy", "copy the answer", () => copy(reply)));
+  both.append(payload, title, reply);
   box.replaceChildren(top, ledger, both);
   openDetail();
   Object.assign(d, { frame: f, acts, seen: 0, allowed: "", last: 0 });
@@ -155,7 +157,7 @@ async function showAnswer(d, x) {
     if (ui.detail !== d || d.last !== last.seq) return;
   }
   const cut = a.part ?? x.part, what = !cut ? "answer" : a.joined ? "answer without its end" : "not answered to the end · last frame";
-  put(title, a.joined ? what + " · joined from " + number(a.joined) + " events" + (a.missing ? "; others are no longer kept" : "") : what + (a.seq ? (cut ? " #" : " · #") + number(a.seq) + " " + a.kind + " · " + number(a.size) + " bytes" : ""), "of");
+  put(title.firstChild, a.joined ? what + " · joined from " + number(a.joined) + " events" + (a.missing ? "; others are no longer kept" : "") : what + (a.seq ? (cut ? " #" : " · #") + number(a.seq) + " " + a.kind + " · " + number(a.size) + " bytes" : ""));
   colored(a.payload, box);
 }
 
@@ -321,7 +323,7 @@ function pretty(text) {
   return out;
 }
 
-function copy() {
-  const text = $("payload")?.textContent;
+function copy(box) {
+  const text = box?.textContent;
   if (text) copyText(text, "the payload is copied");
 }

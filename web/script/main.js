@@ -232,7 +232,7 @@ const keys = [
     ["F", "follow the newest", () => { turn("frames"); if (ui.view === "frames") toBottom(); }], [" ", "freeze", freeze]],
   ["Calls", ["s", "sort", sort], ["c", "in flight only", () => { ui.openOnly = !ui.openOnly; ui.stale = true; paint(true); }], ["b", "group by run", groupRuns], ["p", "light the critical path of a run", lightPath], ["o", "unfold or fold", () => ui.view === "ids" && fold(selected())], ["O", "unfold or fold all", foldAll],
     ["+", "zoom in", () => zoom(2), "="], ["-", "zoom out", () => zoom(0.5)], ["0", "fit to all rows, or to those in sight", fitAgain]],
-  ["Finding", ["/", "search or filter", focusSearch, "f", ":"], ["n", "next match", () => move(1)], ["N", "match before", () => move(-1)], ["x", "no filter", () => filterBy("")], ...Object.entries(chips).map(([word, key]) => [key, { slow: "slow (1 s, models 10 s)", model: "models only", tool: "tools only" }[word] || word, () => turnChip(word)]), ["m", "bookmark", () => bookmark(marked())], ...isLive ? [["|", "jq on the payload", askFilter]] : [], ["y", "copy the payload, or a call as command", () => ui.detail && ui.view !== "ids" ? copy() : copyCommand(selected())], ["Y", "copy a link", copyLink]],
+  ["Finding", ["/", "search or filter", focusSearch, "f", ":"], ["n", "next match", () => move(1)], ["N", "match before", () => move(-1)], ["x", "no filter", () => filterBy("")], ...Object.entries(chips).map(([word, key]) => [key, { slow: "slow (1 s, models 10 s)", model: "models only", tool: "tools only" }[word] || word, () => turnChip(word)]), ["m", "bookmark", () => bookmark(marked())], ...isLive ? [["|", "jq on the payload", askFilter]] : [], ["y", "copy the payload, or a call as command", () => ui.detail && ui.view !== "ids" ? copy($("payload")) : copyCommand(selected())], ["Y", "copy a link", copyLink]],
   ...isLive ? [["The wire", ["X", "inject a cancel", () => { const x = selected(); if (x) cancel(x); else say(selectFirst); }], ["R", "send the request again, or to a server", () => { const x = selected(); if (x?.first) resend(x); else say(selectFirst); }], ["H", "hold frames that match", hold],
     ["u", "release the held frame", () => let_("release")], ["e", "edit the held frame", () => let_("edit", session.about?.first?.text)], ["D", "drop the held frame", () => let_("drop")]]] : [],
   ["wirectl", ["T", "dark or light", () => theme(true)], ["?", "these keys", help]],
@@ -347,6 +347,7 @@ addEventListener("keydown", (e) => {
     if (e.key === "Escape" || e.key === "Enter") { $("search").blur(); e.preventDefault(); }
     return;
   }
+  if (e.target.tagName === "PRE" && /^(Arrow(Up|Down)|Page|Home|End)/.test(e.key)) return; // a payload that was clicked scrolls
   if (e.target.tagName === "BUTTON" && (e.key === "Enter" || e.key === " ")) return;
   const act = acts.get((e.ctrlKey ? "C-" : e.shiftKey && e.key === "Tab" ? "S-" : "") + e.key);
   if (!act) return;
