@@ -389,7 +389,7 @@ type sample struct {
 
 // maxSample bounds a sample, in bytes, and maxPreviewed the parts of an answer that is joined for one: a key
 // waits for it.
-const maxSample, maxPreviewed = 64 << 10, 2000
+const maxSample, maxPreviewed = 64 << 10, 20_000
 
 // get returns the sample of a frame, or of the answer that it ends: have, if it is that.
 func (have *sample) get(s *store.Store, seq int64, over bool) *sample {
