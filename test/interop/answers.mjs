@@ -9,7 +9,7 @@ try {
   tab.on("pageerror", (e) => saw.errors.push(String(e)));
   const text = (selector) => tab.locator(selector + ":not(:empty)").textContent();
   if (await tab.evaluate(() => isLive && !id)) await tab.locator(".row").first().click(); // of a hub
-  await tab.waitForFunction(() => session.about && !session.about.live && session.frames.at(-1)?.seq === session.about.frames, null, { timeout: 60000 });
+  await tab.waitForFunction(() => session.about && !session.about.live && session.frames.at(-1)?.seq === session.about.frames && ui.shown.length > 0, null, { timeout: 60000 });
   await tab.keyboard.press("G");
   await tab.keyboard.press("Enter");
   saw.answer = await text("#reply");

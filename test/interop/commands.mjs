@@ -15,7 +15,7 @@ export async function open() {
 // cancelCall cancels the first call, once after it has changed its mind.
 export async function cancelCall(tab) {
   const saw = {};
-  await tab.waitForFunction(() => session.about?.commands && session.about.open > 0, null, { timeout: 60000 });
+  await tab.waitForFunction(() => session.about?.commands && session.about.open > 0 && ui.shown.length > 0, null, { timeout: 60000 });
   saw.live = await tab.textContent("#state");
   await tab.keyboard.press("g");
   await tab.keyboard.press("X");

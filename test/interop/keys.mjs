@@ -31,12 +31,12 @@ try {
     for (const first of before[key] || []) await press(first);
     const was = await state();
     await press(key === "S-Tab" ? "Shift+Tab" : key);
-    await tab.waitForTimeout(key === "y" ? 300 : 0);
+    if (key === "y") await tab.waitForFunction(() => window.copied || document.getElementById("said").textContent);
     if (await state() === was) saw.idle.push(key);
   }
   if (wire) {
     await tab.goto(wire);
-    await tab.waitForFunction(() => session.about?.commands && session.about.open > 0, null, { timeout: 60000 });
+    await tab.waitForFunction(() => session.about?.commands && session.about.open > 0 && ui.shown.length > 0, null, { timeout: 60000 });
     const does = async (key, text) => {
       await tab.evaluate(() => say(""));
       await press(key);
