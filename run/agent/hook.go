@@ -36,8 +36,9 @@ const (
 	//
 	//	wirectl run-hook FOLDER NAME COMMAND ARGS…
 	HookWord = "run-hook"
-	// hooksFile tells the hooks about their run. It is in a folder within the private one.
-	hooksFile = "hooks.json"
+	// hooksFile tells the hooks about their run. It is in a folder within the private one, whose name begins with
+	// hooksPrefix.
+	hooksFile, hooksPrefix = "hooks.json", "hooks-"
 	// standInsDir holds the stand-ins, and is on the agent's PATH; prefixDir holds the program
 	// that Claude Code starts with every command, and shellDir the shell of opencode.
 	standInsDir, prefixDir, shellDir = "bin", "prefix", "shell"
@@ -189,11 +190,16 @@ func unshimmed(program, name, path string) string {
 	return program
 }
 
-// outsidePath returns a PATH without the stand-ins.
+// outsidePath returns a PATH without the stand-ins: those of a run and of a run within it would start each
+// other for ever.
 func (h *hooks) outsidePath(path string) string {
 	list := filepath.SplitList(path)
 	ours := filepath.Join(h.dir, standInsDir)
-	list = slices.DeleteFunc(list, func(dir string) bool { return filepath.Clean(dir) == ours })
+	list = slices.DeleteFunc(list, func(dir string) bool {
+		of := filepath.Dir(filepath.Clean(dir))
+		isOther := filepath.Base(dir) == standInsDir && strings.HasPrefix(filepath.Base(of), hooksPrefix) && strings.HasPrefix(filepath.Base(filepath.Dir(of)), privatePrefix)
+		return filepath.Clean(dir) == ours || isOther
+	})
 	return strings.Join(list, string(filepath.ListSeparator))
 }
 

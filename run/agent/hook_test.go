@@ -300,6 +300,7 @@ func TestShellOfOpencode(t *testing.T) {
 		"one that is missing": {"/nowhere/zsh", "", "", "BIN/bash"},
 		"one that opencode does not use for the model": {"/usr/bin/fish", "", "", ""},
 		"a variable":             {"", "{env:MINE}", "", ""},
+		"that of an outer run":   {"", "/tmp/wirectl-run-1-x/hooks-1/shell/bash", "", ""},
 		"settings of a company":  {"/bin/sh", "", `{"https://x":{"type":"wellknown"}}`, ""},
 		"a login for a provider": {"/bin/sh", "", `{"x":{"type":"api"}}`, "/bin/sh"},
 	} {
@@ -507,6 +508,33 @@ func TestHookOf(t *testing.T) {
 		}
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%q: %q, want %q", tt.args, got, tt.want)
+		}
+	}
+}
+
+// A run and a run within it have stand-ins for the same program.
+func TestStandInWithinAnother(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a link is found by the path of the program")
+	}
+	private := filepath.Join(t.TempDir(), privatePrefix+"1-x")
+	bin := filepath.Join(t.TempDir(), "bin")
+	path := []string{bin}
+	write(t, filepath.Join(bin, "node"), "#!/bin/sh\n")
+	for _, run := range []string{"1", "2"} {
+		dir := filepath.Join(private, hooksPrefix+run, standInsDir)
+		write(t, filepath.Join(dir, "node"), "#!/bin/sh\n")
+		path = append([]string{dir}, path...)
+	}
+	for _, dir := range path {
+		if err := os.Chmod(filepath.Join(dir, "node"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", strings.Join(path, string(filepath.ListSeparator)))
+	for _, run := range []string{"1", "2"} {
+		if got := (&hooks{dir: filepath.Join(private, hooksPrefix+run)}).program("node"); got != filepath.Join(bin, "node") {
+			t.Errorf("the node of run %s is %s", run, got)
 		}
 	}
 }

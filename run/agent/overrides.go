@@ -60,7 +60,7 @@ func hookServers(ctx context.Context, s *Setup) error {
 	}
 	o := &overrides{program: program, getenv: s.Env.Get, here: here}
 	// A run within a run has the private folder of the outer one.
-	o.hooks = &hooks{State: State{PID: os.Getpid(), Folder: s.Folder, Level: s.Level, Pin: s.run.Pin, Pins: s.run.pins}, Agent: s.Name, Private: s.Private, dir: filepath.Join(s.Private, "hooks-"+strconv.Itoa(os.Getpid()))}
+	o.hooks = &hooks{State: State{PID: os.Getpid(), Folder: s.Folder, Level: s.Level, Pin: s.run.Pin, Pins: s.run.pins}, Agent: s.Name, Private: s.Private, dir: filepath.Join(s.Private, hooksPrefix+strconv.Itoa(os.Getpid()))}
 	if w := s.run.World; w != nil {
 		o.Servers = &w.Servers
 	}
@@ -462,13 +462,13 @@ func (o *overrides) opencode() {
 	}
 }
 
-// shellOf returns the shell that opencode 1.18 uses with a configuration; "" if that is not sure, or if commands
-// of the model and of the user have different ones.
+// shellOf returns the shell that opencode 1.18 uses with a configuration; "" if that is not sure, if it is that of
+// an outer run, or if commands of the model and of the user have different ones.
 func (o *overrides) shellOf(configured string) string {
 	data := cmp.Or(o.getenv("XDG_DATA_HOME"), filepath.Join(o.getenv("HOME"), ".local", "share"))
 	logins, _ := os.ReadFile(filepath.Join(data, "opencode", "auth.json"))
 	name := cmp.Or(configured, o.getenv("SHELL"))
-	if runtime.GOOS == "windows" || bytes.Contains(logins, []byte(`"wellknown"`)) || strings.Contains(name, "{") || slices.Contains([]string{"fish", "nu"}, strings.ToLower(filepath.Base(name))) {
+	if runtime.GOOS == "windows" || bytes.Contains(logins, []byte(`"wellknown"`)) || strings.Contains(name, "{") || strings.Contains(name, privatePrefix) || slices.Contains([]string{"fish", "nu"}, strings.ToLower(filepath.Base(name))) {
 		return ""
 	}
 	for _, name := range []string{name, "bash", "/bin/sh"} {
@@ -513,7 +513,7 @@ func (o *overrides) standIn() error {
 	}
 	o.Programs = map[string]string{}
 	for name := range o.bare {
-		program := lookPath(name, path)
+		program := lookPath(name, o.outsidePath(path))
 		if program == "" || slices.Contains(shells, name) || strings.HasPrefix(name, "wirectl") {
 			continue
 		}

@@ -55,7 +55,7 @@ func (h *hooks) append(note ServerNote) {
 
 // notesIn returns the notes of all hooks of a run.
 func notesIn(private string) (list []ServerNote) {
-	files, _ := filepath.Glob(filepath.Join(private, "hooks-*", playedFile))
+	files, _ := filepath.Glob(filepath.Join(private, hooksPrefix+"*", playedFile))
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
 		for line := range bytes.Lines(text) {
