@@ -360,47 +360,71 @@ func (t *tree) split() {
 	}
 }
 
+// maxPrompts bounds the prompts that are at work at once: of more, the latest count.
+const maxPrompts = 64
+
+// A prompt is what the driver of an agent asks, with what it has in common with calls to models.
+type prompt struct {
+	*node
+	top     *node // its turn; nil until it has one
+	words   uint64
+	reports map[string]bool // ids of tool calls
+}
+
 // headTurns makes the prompts that an agent gets from its driver the heads of their turns.
 func (t *tree) headTurns() {
-	var prompts, roots []*node
+	var waiting []*prompt
 	for _, n := range t.nodes {
-		if !n.placed && isPrompt(n.Call) {
-			prompts = append(prompts, n)
-		}
-	}
-	turns := map[*node]*node{}
-	for _, top := range t.roots {
-		p, how := promptOf(prompts, top)
-		if p == nil {
-			roots = append(roots, top)
+		if n.placed || !slices.Contains(specOf(n.Call).Prompts, n.Kind) {
 			continue
 		}
-		parts := top.children
-		if turns[p] == nil {
-			p.placed, p.Place.Prompt = true, true
-			turns[p], roots = top, append(roots, top)
-			top.prompt, top.children = p, []*node{p}
+		p := &prompt{node: n, reports: map[string]bool{}}
+		for _, l := range n.Links {
+			switch l.As {
+			case protocol.Asks:
+				p.words = l.Arguments
+			case protocol.Reports:
+				p.reports[l.Text] = true
+			}
+		}
+		waiting = append(waiting, p)
+	}
+	if len(waiting) == 0 {
+		return
+	}
+	slices.SortStableFunc(t.roots, func(a, b *node) int { return a.Start.Compare(b.Start) })
+	var atWork []*prompt
+	t.roots = slices.DeleteFunc(t.roots, func(top *node) bool {
+		for len(waiting) > 0 && !waiting[0].Start.After(top.Start) {
+			atWork, waiting = append(atWork, waiting[0]), waiting[1:]
+		}
+		atWork = slices.DeleteFunc(atWork, func(p *prompt) bool {
+			return p.Outcome != session.Open && endOf(p.Call).Before(top.Start)
+		})
+		atWork = atWork[max(0, len(atWork)-maxPrompts):]
+		p, how := promptOf(atWork, top)
+		if p == nil {
+			return false
+		}
+		parts, isFirst := top.children, p.top == nil
+		if isFirst {
+			p.top, p.placed, p.Place.Prompt = top, true, true
+			top.prompt, top.children = p.node, []*node{p.node}
 			top.Frame, top.Start, top.Offset, top.Wire, top.Session = p.Frame, p.Start, p.Offset, p.Wire, p.Session
 			top.Outcome, top.Reason, top.Stopped = p.Outcome, p.Reason, p.Stopped
 		}
 		for _, part := range parts {
 			p.adopt(part, how)
 		}
-	}
-	t.roots = roots
+		return !isFirst
+	})
 }
-
-// isPrompt reports whether a call gives an agent the words of its user.
-func isPrompt(c *calls.Call) bool { return slices.Contains(specOf(c).Prompts, c.Kind) }
 
 // promptOf returns the prompt in whose time a turn begins and that has an id of it, or else that has the text
 // of its first call to a model, or else is the only one in its time; nil if that is none, or several.
-func promptOf(prompts []*node, top *node) (of *node, how calls.Edge) {
+func promptOf(atWork []*prompt, top *node) (of *prompt, how calls.Edge) {
 	unique := false
-	for _, p := range prompts {
-		if p.Start.After(top.Start) || p.Outcome != session.Open && endOf(p.Call).Before(top.Start) {
-			continue
-		}
+	for _, p := range atWork {
 		switch is := p.heads(top); {
 		case of == nil || is > how:
 			of, how, unique = p, is, true
@@ -415,26 +439,22 @@ func promptOf(prompts []*node, top *node) (of *node, how calls.Edge) {
 }
 
 // heads returns how sure it is that a turn that begins in the time of a prompt belongs to it.
-func (n *node) heads(top *node) calls.Edge {
-	if top.turn != "" && top.turn == n.turn {
+func (p *prompt) heads(top *node) calls.Edge {
+	if top.turn != "" && top.turn == p.turn {
 		return calls.Exact
 	}
 	how := calls.ByTime
 	for i, c := range top.children {
 		for _, l := range c.Links {
 			switch {
-			case l.As == protocol.Asks && i == 0 && hasLink(n, l):
-				how = calls.Matched
-			case l.As == protocol.Calls && l.Text != "" && hasLink(n, protocol.Link{As: protocol.Reports, Text: l.Text}):
+			case l.As == protocol.Calls && l.Text != "" && p.reports[l.Text]:
 				return calls.Exact
+			case l.As == protocol.Asks && i == 0 && l.Arguments == p.words && p.words != 0:
+				how = calls.Matched
 			}
 		}
 	}
 	return how
-}
-
-func hasLink(n *node, l protocol.Link) bool {
-	return slices.ContainsFunc(n.Links, func(m protocol.Link) bool { return m.As == l.As && m.Text == l.Text && m.Arguments == l.Arguments })
 }
 
 // agentOf returns the row of the agent that makes a call, which is below the call that has started it.
