@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	tea "github.com/charmbracelet/bubbletea"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/wirectl/wirectl/capture"
 	"github.com/wirectl/wirectl/decode"
@@ -107,6 +108,27 @@ func TestConfirmGolden(t *testing.T) {
 		sc.press("R", "y")
 		golden(t, "confirm-"+size.name, sc.text())
 		fits(t, sc.model.View(), size.width, size.height)
+	}
+}
+
+// A held frame waits above the keys, and is edited there. What runs and what was recorded is chosen from a list.
+func TestLiveGolden(t *testing.T) {
+	choices := []store.Choice{
+		{Name: "files", About: "mcp, npx -y my-server, 12 calls, since 3m", Input: "tap:files"},
+		{Name: "run:0c54d2", About: "claude, 9m14s, 48 calls, 2 failed", Input: "run:0c54d2"},
+		{Name: "3f9a1c", About: "weather, mcp, 6s, 4 calls", Input: "3f9a1c"},
+	}
+	for _, size := range sizes {
+		s := inFlight(t, "mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"t"}}`)
+		sc := newScreen(t, s, tui.Config{Name: "live", Wire: &wired{}}, size.width, size.height)
+		s.Hold(store.Held{Number: 7, Payload: []byte(`{"jsonrpc":"2.0","id":7,"result":{}}`)})
+		s.Alter()
+		sc.press("g")
+		golden(t, "held-"+size.name, sc.text())
+		sc.press("e")
+		golden(t, "edit-"+size.name, sc.text())
+		view := tui.PickView(choices, size.width, size.height)
+		golden(t, "pick-"+size.name, ansi.Strip(view)+"\n")
 	}
 }
 

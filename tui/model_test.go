@@ -381,6 +381,12 @@ func TestTitleKeepsName(t *testing.T) {
 	}
 }
 
+// PickView draws the list of sessions.
+func PickView(choices []store.Choice, width, height int) string {
+	p := &picker{choices: choices, theme: newTheme("dark", true), width: width, height: height}
+	return p.View()
+}
+
 // The list of sessions cuts no name, and no row is wider than the screen.
 func TestPickIsWhole(t *testing.T) {
 	name := strings.Repeat("long-", 8) + "name"

@@ -369,9 +369,10 @@ func (m *Model) promptLine() string {
 	th, p := m.theme, m.prompt
 	l := newLine(m.width)
 	l.addText(th.Key, " "+p.label, m.width*3/4)
-	l.addText(render.Paint{}, tail(string(p.text[:p.at]), (m.width-l.used)/2), m.width)
+	room, after := m.width-l.used-1, string(p.text[p.at:])
+	l.addText(render.Paint{}, tail(string(p.text[:p.at]), max(room/2, room-render.Cells([]byte(render.Safe(after))))), m.width)
 	l.glyph(th.Key, "▏")
-	l.addText(render.Paint{}, string(p.text[p.at:]), m.width)
+	l.addText(render.Paint{}, after, m.width)
 	if len(p.text) == 0 {
 		l.addText(th.Dim, " "+p.hint, m.width)
 	}
