@@ -3,6 +3,7 @@ package track
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/wirectl/wirectl/capture"
@@ -369,11 +370,16 @@ const (
 	maxLine     = 200     // columns of a shown line
 )
 
+// ofWire matches the name of a connection after that of its wire, as in a capture of several wires of an agent:
+// that of wirectl demo.
+var ofWire = regexp.MustCompile(`^[\w.-]+: .`)
+
 // Event notes a record that is not a frame; see [decode.Config].
 func (f *Follower) Event(rec *capture.Record) {
 	defer f.tell(rec)
 	switch rec.Kind {
 	case capture.Opened:
+		f.trackers.Joins = f.trackers.Joins || ofWire.Match(rec.Text)
 		if f.trackers.Joins {
 			f.trackers.name([2]int{rec.Conn + f.base}, string(rec.Text))
 		}
