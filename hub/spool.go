@@ -356,7 +356,7 @@ func (s *spool) release() error {
 	if s.state == nil {
 		return nil
 	}
-	err := s.state.Close()
+	err := fd.CloseLocked(s.state)
 	for _, p := range s.parts {
 		err = errors.Join(err, p.Close())
 	}

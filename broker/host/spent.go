@@ -138,5 +138,5 @@ func (f *spentFile) Close() {
 	f.stop()
 	f.group.Wait()
 	f.save()
-	f.lock.Close()
+	_ = fd.CloseLocked(f.lock)
 }

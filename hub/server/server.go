@@ -338,7 +338,7 @@ func (h *Hub) Close() error {
 	if lock == nil {
 		return nil
 	}
-	return lock.Close()
+	return fd.CloseLocked(lock)
 }
 
 // A logger passes on the warnings of the server, and keeps why it does not start.

@@ -18,3 +18,9 @@ func TryLock(file *os.File) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// CloseLocked closes a file that [TryLock] has locked. Closing alone would leave it locked while a program that is just
+// being started still has it.
+func CloseLocked(file *os.File) error {
+	return errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_UN), file.Close())
+}

@@ -17,3 +17,6 @@ func TryLock(file *os.File) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// CloseLocked closes a file that [TryLock] has locked.
+func CloseLocked(file *os.File) error { return file.Close() }
