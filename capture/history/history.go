@@ -233,6 +233,8 @@ func (e *NotFoundError) Error() string {
 		return fmt.Sprintf("the ids of %d recorded sessions begin with %q: %s", len(e.Found), e.ID, strings.Join(e.Found, ", "))
 	case e.Newest != "":
 		return fmt.Sprintf("no run has the id %q: the newest is run:%s", e.ID, e.Newest)
+	case e.isRun && e.ID == Latest:
+		return "no run was recorded; wirectl run AGENT records one"
 	case e.isRun:
 		return fmt.Sprintf("no run has the id %q: no run was recorded; wirectl run AGENT records one", e.ID)
 	}

@@ -36,9 +36,9 @@ func letters(name string) string {
 	return string(slices.Sorted(slices.Values([]rune(strings.ToLower(name)))))
 }
 
-// Question returns " (did you mean NAME?)" with the name of [Of], or "".
+// Question returns " (did you mean NAME?)" with the name of [Of], or "" if none is or typed is itself one.
 func Question(typed string, names []string) string {
-	if name := Of(typed, names); name != "" {
+	if name := Of(typed, names); name != "" && name != typed {
 		return " (did you mean " + name + "?)"
 	}
 	return ""

@@ -25,3 +25,12 @@ func TestOf(t *testing.T) {
 		}
 	}
 }
+
+func TestQuestionAsksForNoNameAsTyped(t *testing.T) {
+	names := []string{"claude", "codex"}
+	for typed, want := range map[string]string{"claud": " (did you mean claude?)", "claude": "", "vim": ""} {
+		if got := nearest.Question(typed, names); got != want {
+			t.Errorf("Question(%q) = %q, want %q", typed, got, want)
+		}
+	}
+}
