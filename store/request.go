@@ -32,6 +32,9 @@ type Request struct {
 // maxRequest bounds the requests that are written as a command.
 const maxRequest = 1 << 20
 
+// maxWord bounds a word of a command: Linux starts no program with a longer one.
+const maxWord = 128<<10 - 1
+
 // Request returns the request of that frame.
 func (s *Store) Request(seq int64) (*Request, error) {
 	s.mu.Lock()
@@ -64,12 +67,18 @@ func (s *Store) Request(seq int64) (*Request, error) {
 		r.Method = "" // it has the name of a message
 	}
 	r.Server = strings.TrimPrefix(r.Server, "-- ") // as relay was given a command
+	_, to, isLabel := strings.Cut(r.Server, " → ") // of both sides
+	if isLabel {
+		r.Server = to
+	}
 	if host, port, err := net.SplitHostPort(r.Server); err == nil && !strings.ContainsAny(host, " /") && strings.Trim(port, "0123456789") == "" {
 		scheme := "tcp"
 		if m := it.Frame.Meta; m != nil && frame.IsCarried(m.Framing) {
 			scheme = m.Framing
 		}
 		r.Server = scheme + "://" + r.Server
+	} else if isLabel {
+		r.Server = "" // the name of a server starts none
 	}
 	r.Server = mask(capture.MaskCommand(r.Server))
 	for _, name := range []string{"params", "arguments"} {
@@ -94,8 +103,8 @@ func compact(raw []byte) string {
 	return b.String()
 }
 
-// hops are fields of a head that a client writes anew.
-var hops = []string{"host", "content-length", "connection", "transfer-encoding", "accept-encoding", "user-agent", "keep-alive", "te", "expect"}
+// hops are fields of a head that a client writes anew, or that tell of bytes before they were decoded.
+var hops = []string{"host", "content-length", "connection", "transfer-encoding", "accept-encoding", "user-agent", "keep-alive", "te", "expect", "content-encoding"}
 
 func (r *Request) ofHead(h *frame.Head, mask func(string) string) {
 	verb, rest, _ := strings.Cut(h.Start, " ")
@@ -110,7 +119,7 @@ func (r *Request) ofHead(h *frame.Head, mask func(string) string) {
 	}
 	r.verb, r.url = verb, mask(scheme+host+path)
 	for _, f := range h.Fields {
-		if name := strings.ToLower(f.Name); !slices.Contains(hops, name) && !strings.HasPrefix(name, ":") {
+		if name := strings.ToLower(f.Name); !slices.Contains(hops, name) && !strings.HasPrefix(name, ":") && !strings.HasPrefix(name, "@") {
 			r.head = append(r.head, mask(f.Name+": "+f.Value))
 		}
 	}
@@ -135,7 +144,7 @@ func (r *Request) Args(server string) []string {
 	if r.Params != "" {
 		args = append(args, r.Params)
 	}
-	if strings.Contains(server, "://") || server == "ENDPOINT" {
+	if strings.Contains(server, "://") && !strings.HasPrefix(server, "-") && !strings.ContainsFunc(server, unicode.IsSpace) || server == "ENDPOINT" {
 		return append(args, server)
 	}
 	return append(append(args, "--"), strings.Fields(server)...)
@@ -154,14 +163,20 @@ func (r *Request) Command(speaks []string) string {
 		words = append([]string{"wirectl"}, r.Args(cmp.Or(server, "ENDPOINT"))...)
 	case r.url != "":
 		words = []string{"curl", "-X", r.verb, r.url}
+		if strings.ContainsAny(r.url, "[]{}") {
+			words = append(words, "--globoff")
+		}
 		for _, f := range r.head {
 			words = append(words, "-H", f)
 		}
 		if r.body != "" {
-			words = append(words, "--data-binary", r.body)
+			words = append(words, "--data-raw", r.body) // in which @ names no file
 		}
 	}
 	for i, w := range words {
+		if len(w) > maxWord {
+			return ""
+		}
 		if strings.ContainsFunc(w, func(c rune) bool { return c == utf8.RuneError || unicode.IsControl(c) && c != '\n' && c != '\t' }) {
 			return "" // a shell would take it for keys
 		}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/wirectl/wirectl/decode"
@@ -19,7 +20,11 @@ func TestCommandIsSafe(t *testing.T) {
 		{Request{Protocol: "mcp", Method: "--record", Server: "node s.js"}, ""},
 		{Request{Protocol: "mcp", Method: "a b", Server: "node s.js"}, ""},
 		{Request{Protocol: "mcp", Method: "roots/list", Server: "node s.js", ofUnit: true}, ""},
-		{Request{Protocol: "other", url: "http://h:1/v1", verb: "POST", body: "{}", head: []string{"a: b"}}, "curl -X POST http://h:1/v1 -H 'a: b' --data-binary '{}'"},
+		{Request{Protocol: "other", url: "http://h:1/v1", verb: "POST", body: "{}", head: []string{"a: b"}}, "curl -X POST http://h:1/v1 -H 'a: b' --data-raw '{}'"},
+		{Request{Protocol: "other", url: "http://h:1/v1?a[]={b}", verb: "POST", body: "@/etc/passwd"}, "curl -X POST 'http://h:1/v1?a[]={b}' --globoff --data-raw @/etc/passwd"},
+		{Request{Protocol: "other", url: "http://h:1/v1", verb: "POST", body: strings.Repeat("a", maxWord+1)}, ""},
+		{Request{Protocol: "mcp", Method: "tools/list", Server: "npx mcp-remote https://a.example/mcp"}, "wirectl send mcp tools/list -- npx mcp-remote https://a.example/mcp"},
+		{Request{Protocol: "mcp", Method: "tools/list", Server: "--record=a://b"}, "wirectl send mcp tools/list -- --record=a://b"},
 		{Request{Protocol: "other", url: "http://h:1/v1", verb: "POST", body: "\x1b[201~rm"}, ""},
 	} {
 		if got := tt.request.Command(speaks); got != tt.want {
