@@ -528,7 +528,7 @@ const maxWhy = 1 << 16
 // argumentsOf reads the arguments of an exchange from its request.
 func (s *Store) argumentsOf(r *row) string {
 	e := s.frames.at(r.first)
-	if e == nil || e.size > maxAsking || s.rows.models[r.mark] != nil || s.load(r.first, e) != nil || s.item.Protocol != s.spoken[r.spoken] {
+	if e == nil || e.size > maxAsking || s.roleOf(r) == join.Model || s.load(r.first, e) != nil || s.item.Protocol != s.spoken[r.spoken] {
 		return ""
 	}
 	return s.trackers.Hide(session.OneLine(session.Arguments(&s.item.Message)))

@@ -274,3 +274,47 @@ func TestKeptRuns(t *testing.T) {
 		t.Errorf("it was written as %+v", r)
 	}
 }
+
+// What a record says of a call is shown whatever it is of: the prompt of a transcript, which has a model,
+// and a command that sends the request to the server, not to the name of both sides.
+func TestCallsOfFiles(t *testing.T) {
+	for _, tt := range []struct {
+		file      string
+		command   bool
+		kind, one string
+	}{
+		{"claude-code/projects/-home-user-project/a2079dff-f635-4227-9a8e-4cb7d5f494f6.jsonl", false, "prompt", "capital again?"},
+		{"har/playwright.har", true, "tools/call", `wirectl send mcp tools/call '{"name":"echo"}' ws://127.0.0.1:4821`},
+		{"../runs/cancel-made", true, "tools/call", `wirectl send mcp tools/call '{"name":"search","arguments":{"q":1},"_meta":{"claudecode/toolUseId":"t1"}}' ENDPOINT`},
+	} {
+		s := store.New(store.Options{})
+		o := &source.Opener{Getenv: func(string) string { return "" }}
+		cfg := decode.Config{Workers: 1, Resync: true}
+		in, err := o.Session(t.Context(), filepath.Join(agentFiles, tt.file), cfg, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Take(t.Context(), in.Input, cfg); err != nil {
+			t.Fatal(err)
+		}
+		var seen []string
+		for _, x := range s.IDs(store.IDsQuery{Sort: store.ByArrival, N: 100}).List {
+			switch {
+			case x.Kind != tt.kind:
+			case !tt.command:
+				seen = append(seen, x.Arguments)
+			default:
+				r, err := s.Request(x.First)
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen = append(seen, r.Command([]string{"mcp"}))
+			}
+		}
+		if !slices.Contains(seen, tt.one) {
+			t.Errorf("%s: %q, want %s", tt.file, seen, tt.one)
+		}
+		in.Close()
+		s.Close()
+	}
+}

@@ -194,10 +194,10 @@ func TestNoExchange(t *testing.T) {
 	s := store.New(store.Options{})
 	defer s.Close()
 	sc := newScreen(t, s, tui.Config{Name: "s"}, 60, 15)
-	sc.shows("no exchange yet")
+	sc.shows("no call yet")
 	s.End(nil, false)
 	sc.press("1")
-	sc.shows("no exchange")
+	sc.shows("no call")
 	if strings.Contains(sc.text(), "yet") {
 		t.Errorf("it says that one may come:\n%s", sc.text())
 	}

@@ -279,7 +279,7 @@ func (m *Model) idsView(n int) []string {
 
 // noExchange says why there is no row.
 func (m *Model) noExchange() string {
-	yet, filtered := "no exchange yet", "no exchange matches the filter"
+	yet, filtered := "no call yet", "no call matches the filter"
 	if m.ids.openOnly && m.page.overview.Exchanges > 0 {
 		yet = "nothing is in flight (" + m.keys.Live.Help().Key + " shows the others)"
 		filtered = yet
@@ -339,8 +339,8 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 		m.treeName(l, x, c.kind)
 	} else {
 		end := l.used + c.kind + 1 + c.id + 1 // a name is cut only if it needs more
-		name := ansi.StringWidth(render.Safe(cmp.Or(x.Name, x.Kind)))
-		l.named(th, th.Kind, x, min(max(c.kind, name), end-l.used-1))
+		name, id := ansi.StringWidth(render.Safe(cmp.Or(x.Name, x.Kind))), min(ansi.StringWidth(render.Safe(idOf(x.ID))), leastID)
+		l.named(th, th.Kind, x, max(min(c.kind, end-l.used-1), min(name, end-l.used-id-2)))
 		l.left(th.ID, idOf(x.ID), max(end-l.used-1, 0))
 		l.pad(end - l.used)
 	}
@@ -363,6 +363,9 @@ func (m *Model) idRow(l *line, x *store.Exchange, c idColumns, w window) {
 	}
 	l.left(paint, name, c.outcome-2)
 }
+
+// leastID is what a long name leaves of an id, in cells.
+const leastID = 6
 
 // foldMark draws in two cells whether other exchanges belong to an exchange, or whether it
 // belongs to the one above and that is a guess.
@@ -471,10 +474,10 @@ func moreOf(x *store.Exchange, cells int) string {
 			return full
 		}
 		return text
-	case m.StopReason != "":
-		return m.StopReason
 	case x.Arguments != "" && cells >= minArguments:
 		return x.Arguments
+	case m.StopReason != "":
+		return m.StopReason
 	case x.Name != "" && render.Cells([]byte(x.Kind)) <= cells:
 		return x.Kind
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/wirectl/wirectl/decode"
 	"github.com/wirectl/wirectl/fixtures"
 	"github.com/wirectl/wirectl/internal/render"
 	"github.com/wirectl/wirectl/store"
@@ -216,6 +217,22 @@ func TestConnectionsHaveOneNumber(t *testing.T) {
 			if f := s.Outline(x.First); f == nil || f.Conn != x.Conn || !known[x.Conn] {
 				t.Errorf("%s: call %s is of connection %d, its first frame of %v; there are %v", name, x.ID, x.Conn, f, known)
 			}
+		}
+	}
+}
+
+// However long a name is, the id next to it is there.
+func TestLongNameLeavesTheID(t *testing.T) {
+	s := store.New(store.Options{})
+	defer s.Close()
+	stream := `{"jsonrpc":"2.0","id":42,"method":"tools/call","params":{"name":"` + strings.Repeat("n", 200) + `"}}` + "\n"
+	if err := s.Take(t.Context(), decode.Input{Stream: strings.NewReader(stream)}, decode.Config{Workers: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, width := range []int{60, 80, 120, 200} {
+		sc := newScreen(t, s, tui.Config{Name: "s"}, width, 12)
+		if row := regexp.MustCompile(`n…n+ 42 `); !row.MatchString(sc.text()) {
+			t.Errorf("at width %d:\n%s", width, sc.text())
 		}
 	}
 }
