@@ -543,10 +543,13 @@ func writeData(w io.Writer, s *store.Store, title, view string, speaks []string)
 func collect(s *store.Store, title string, speaks []string) *delta {
 	o := s.Overview()
 	c := clockOf(&o)
-	d := &delta{About: aboutOf(title, &o, c), Frames: &frames{}, Stats: figuresOf(s, c), Peers: peersOf(s, c), Contexts: contextsOf(s)}
+	d := &delta{About: aboutOf(title, &o, c), Stats: figuresOf(s, c), Peers: peersOf(s, c), Contexts: contextsOf(s)}
 	changes := s.Follow(new(store.Cursor), 0)
 	d.Exchanges, d.Findings = exchangesOf(changes.Exchanges, c), findingsOf(changes.Findings)
 	d.Heads = headsOf(changes.Heads, c)
+	if o.Frames > 0 {
+		d.Frames = &frames{}
+	}
 	left := maxPayloads
 	for i := range changes.Exchanges {
 		left -= d.Exchanges[i].keep(s, &changes.Exchanges[i], speaks, left)

@@ -10,7 +10,7 @@ const ui = {
 // A view is a list: its rows, the key of each, its height, its cells and what a row says.
 const views = {
   ids: { list: listExchanges, key: (x) => x.mark, height: ROW, cells: 10, fill: fillExchange, columns: exchangeColumns,
-    heads: ["", "", "", "id", "name", "", "time", "", "outcome", "took"], right: [9], nothing: () => ui.filter ? "no exchange matches" : ui.openOnly ? "nothing is in flight (c shows what is over, too)" : waiting("no exchange yet") },
+    heads: ["", "", "", "id", "name", "", "time", "", "outcome", "took"], right: [9], nothing: () => ui.filter ? "no call matches" : ui.openOnly ? "nothing is in flight (c shows what is over, too)" : waiting("no call yet") },
   frames: { list: () => ui.filter ? session.frames.filter((f) => frameMatches(ui.filter, f)) : session.frames, key: (f) => f.seq, height: ROW, cells: 8, fill: fillFrame,
     columns: (w) => w < 900 ? [62, 92, 18, 0, 136, 76, 88, null] : [76, 100, 18, connWidth(), 190, 124, 96, null],
     heads: ["frame", "time", "", "conn", "kind", "id", "bytes", "says"], right: [0, 1, 6], nothing: () => ui.filter ? "no frame matches" : waiting("no frame yet") },
@@ -51,7 +51,7 @@ function sortBy(at) {
   paint(true);
 }
 
-const waiting = (text) => session.about?.waiting || session.about?.error || text;
+const waiting = (text) => session.about?.waiting || session.about?.error || (session.about?.live ? text : text.replace(" yet", ""));
 const connWidth = () => session.frames.some((f) => f.conn > 1) ? 42 : 0;
 
 function listExchanges() {
@@ -205,7 +205,7 @@ function heading(view, columns) {
     return heading(view, columns);
   }
   if (view === views.ids && head.said !== (head.said = [ui.byRun, ui.lit].join())) {
-    const names = ui.byRun ? ["name", session.about?.joins ? "wire" : "", ""] : ["id", "name", session.named ? "arguments, error" : ""];
+    const names = ui.byRun ? ["name", session.about?.joins ? "wire" : "", ""] : ["id", "name", session.told ? "arguments, error" : ""];
     [...names, "", "", "outcome", ui.lit ? "path" : "took"].forEach((text, i) => put(head.children[i + 3], text, i === 6 ? "r" : ""));
   }
   const chosen = ui.byRun && ui.view === "ids" ? undefined : ui.column[ui.view];
@@ -221,7 +221,7 @@ function heading(view, columns) {
 function exchangeColumns(width) {
   if (ui.byRun) return runColumns(width);
   const narrow = width < 900, most = narrow ? Math.max(150, Math.min(220, Math.round(width * 0.28))) : width < 1200 ? 190 : 260;
-  const name = Math.max(110, Math.min(session.longest * 8 + 14, most)), kind = narrow || !session.named && !session.about?.failed ? 0 : session.about?.failed && width > 1100 ? 220 : 116;
+  const name = Math.max(110, Math.min(session.longest * 8 + 14, most)), kind = narrow || !session.told && !session.about?.failed ? 0 : width > 1100 ? 220 : 116;
   ui.noKind = !kind;
   const columns = fill([20, 18, session.joined ? 26 : 0, narrow ? 62 : 92, name, kind, null, 24, narrow ? 116 : 132, 74], width);
   return withLanes(columns);

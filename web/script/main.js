@@ -56,7 +56,7 @@ function showStatus() {
   $("count").textContent = [...part_ ? [part_] : [n(a.frames, "frame"), n(a.exchanges, "call")], a.open ? number(a.open) + " in flight" : "", a.failed ? number(a.failed) + " failed" : "", n(a.findings, "finding"), a.altered ? "≠ altered" : "",
     before ? n(before, "earlier call") + " left out" : "", early ? n(early, "earlier frame") + " left out" : "",
     a.untold ? n(a.untold, "payload") + " left out" : "", a.lost ? n(a.lost, "frame") + " lost by the source" : "", session.skipped ? "this page was too slow for " + n(session.skipped, "frame") : ""].filter(Boolean).join(" · ");
-  $("order").textContent = ui.view === "ids" ? (ui.byRun ? ui.lit ? "by run, with the critical path" : "by run" : "by " + (ui.column.ids ? views.ids.heads[ui.column.ids.at] || "arguments" : sorts[ui.sort][0])) + (ui.openOnly ? ", in flight only" : "") : ui.view === "frames" && ui.follow ? "follows the newest" : "";
+  $("order").textContent = ui.view === "ids" ? (ui.byRun ? ui.lit ? "by run, with the critical path" : "by run" : ui.column.ids ? "by " + (views.ids.heads[ui.column.ids.at] || "arguments") : sorts[ui.sort][0] + " first") + (ui.openOnly ? ", in flight only" : "") : ui.view === "frames" && ui.follow ? "follows the newest" : "";
   const tab = document.querySelector("[data-view=findings]");
   if (tab.count !== a.findings) {
     tab.count = a.findings;

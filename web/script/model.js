@@ -9,7 +9,7 @@ const session = {};
 function forget() {
   Object.assign(session, {
     about: null, secret: "", stats: null, frames: [], exchanges: new Map(), heads: new Map(), findings: [], left: { frames: 0, exchanges: 0 }, peers: null, contexts: null, bookmarks: new Set(),
-    skipped: 0, missed: 0, joined: 0, longest: 0, wire: 0, named: false, received: 0, changes: 0,
+    skipped: 0, missed: 0, joined: 0, longest: 0, wire: 0, told: false, received: 0, changes: 0,
   });
 }
 forget();
@@ -67,7 +67,7 @@ function learnExchange(x) {
   x.below = known ? known.below : [];
   session.exchanges.set(x.mark, x);
   session.wire = Math.max(session.wire, (x.wire || "").length);
-  session.named ||= Boolean(x.name);
+  session.told ||= Boolean(x.name || x.args || x.asks);
   session.longest = Math.max(session.longest, (x.name || x.kind).length);
   if (x.of && !(known && known.of)) {
     const op = session.exchanges.get(x.of);
