@@ -354,17 +354,20 @@ func TestSecrets(t *testing.T) {
 // cache that has lost something without a pause is not explained.
 func TestTold(t *testing.T) {
 	s := newSession()
+	conn := 0
 	tell := func(after time.Duration, event string) {
 		var m protocol.Message
 		if err := agentlog.Spec.Parse([]byte(event), &m); err != nil {
 			t.Fatal(err)
 		}
 		s.frame, s.at = s.frame+1, s.at.Add(after)
-		s.Told(s.frame, s.at, 1, &m)
+		s.Told(s.frame, s.at, conn, &m)
 	}
 	answer := func(id string, input, cached, written int) string {
 		return fmt.Sprintf(`{"type":"answer","turn":"t","id":%q,"model":"m","begins":true,"input_tokens":%d,"cached_tokens":%d,"written_tokens":%d,"text":"ok"}`, id, input, cached, written)
 	}
+	tell(0, `{"type":"prompt","turn":"t","text":"A command, whose model is on a wire"}`)
+	conn = 1
 	tell(0, `{"type":"prompt","turn":"t","text":"Which harbour?"}`)
 	tell(time.Second, answer("1", 5000, 0, 4900))
 	tell(time.Second, `{"type":"call","turn":"t","id":"c","name":"Read","arguments":{"file_path":"/ports"}}`)
@@ -375,6 +378,9 @@ func TestTold(t *testing.T) {
 	tell(time.Second, `{"type":"compaction","reason":"manual"}`)
 	tell(time.Second, answer("5", 3000, 100, 2900))
 	v := s.View(time.Time{})
+	if n := v.Calls[0].Conversation; n != 1 {
+		t.Errorf("the first call is of conversation %d: another had no call", n)
+	}
 	if got, want := items(v.Calls[1]), "history 0, user 16, assistant 4, call Read /ports 22, result Read /ports 8"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -35,8 +35,6 @@ func (l *Log) Told(frame int64, at time.Time, conn int, m *protocol.Message) {
 		l.told[conn] = t
 	}
 	if len(t.items) == 0 {
-		l.conversations++
-		t.number = l.conversations
 		t.items = append(t.items, &Item{Kind: History, Head: "system prompt and tools, which a transcript lacks", Turn: 1, Frame: frame})
 		t.sums[History].Count++
 	}
@@ -125,6 +123,10 @@ func (l *Log) tellCall(t *told, frame int64, at time.Time) {
 		n--
 		sums[ToolCall].Count--
 		sums[ToolCall].Bytes -= t.items[n].Bytes
+	}
+	if t.number == 0 { // without a call it is none: the driver's side of one on a wire
+		l.conversations++
+		t.number = l.conversations
 	}
 	l.numbers++
 	c := &Call{
