@@ -286,6 +286,7 @@ func TestRepeatStartsNothing(t *testing.T) {
 		{`{"seq":1,"text":"mine://x"}`, "a page starts no program", nil}, // latis-connector-mine would start
 		{`{"seq":1,"text":"--record=http://x"}`, "a page starts no program", nil},
 		{`{"seq":1,"text":"-- sh http://x"}`, "a page starts no program", nil},
+		{`{"seq":1,"text":"http://x/y -c id"}`, "a page starts no program", nil}, // the words of a command
 		{`{"seq":1,"text":"http:"}`, "a page starts no program", nil},
 		{`{"seq":9,"text":"http://127.0.0.1:1/"}`, "no longer kept", nil},
 		{`no JSON`, "want a command", nil},

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/wirectl/wirectl/internal/jsonscan"
 	"github.com/wirectl/wirectl/session/query"
@@ -297,7 +298,7 @@ var schemes = []string{"http", "https", "ws", "wss", "tcp", "tls", "quic", "grpc
 // neither a command line does, nor a scheme that stands for a connector, and no word passes for a flag.
 func isAddress(server string) bool {
 	u, err := url.Parse(server)
-	return err == nil && slices.Contains(schemes, u.Scheme) && strings.HasPrefix(server, u.Scheme+"://") && (u.Host != "" || u.Path != "")
+	return err == nil && !strings.ContainsFunc(server, unicode.IsSpace) && slices.Contains(schemes, u.Scheme) && strings.HasPrefix(server, u.Scheme+"://") && (u.Host != "" || u.Path != "")
 }
 
 // serveRepeat sends a request of a record to the server that the user names, and answers with its

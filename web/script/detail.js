@@ -272,6 +272,10 @@ function colored(raw, box) {
         flush();
         into = open.pop();
       }
+      if (ch === "," && !plainText && into.lastChild.classList.contains("lines")) { // after its last line
+        into.lastChild.append(part(ch, "p"));
+        continue;
+      }
       plainText += ch;
       if (ch !== "{" && ch !== "[") continue;
       flush();
