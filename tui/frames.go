@@ -369,11 +369,17 @@ func (c *content) query(jq *query.JQ, form []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), jqTime)
 	defer cancel()
 	out, err := jq.Append(ctx, nil, form)
-	if err != nil {
-		c.failed = err.Error()
+	out = bytes.TrimSpace(out)
+	for _, one := range bytes.Split(out, []byte("\n")) {
+		if len(one) > 0 {
+			c.tree = append(c.tree, treeOf(one, len(c.tree))...)
+		}
 	}
-	for _, one := range bytes.Split(bytes.TrimSpace(out), []byte("\n")) {
-		c.tree = append(c.tree, treeOf(one, len(c.tree))...)
+	switch { // a filter may be for the answer alone
+	case err != nil:
+		c.tree = append(c.tree, treeLine{"(" + err.Error() + ")", len(c.tree)})
+	case len(out) == 0:
+		c.tree = append(c.tree, treeLine{"(no result)", len(c.tree)})
 	}
 }
 

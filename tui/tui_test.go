@@ -307,6 +307,11 @@ func TestCall(t *testing.T) {
 		sc.press("/", "such", "enter")
 		sc.press("esc")
 		sc.shows("OUTCOME")
+		sc = newScreen(t, s, tui.Config{Name: "s"}, size.width, size.height)
+		sc.press("enter", "|", ".error | keys", "enter") // the request has none
+		sc.shows("(jq: ", `"message"`)
+		sc.press("|", " | empty", "enter")
+		sc.shows("(jq: ", "(no result)")
 	}
 }
 

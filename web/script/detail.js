@@ -208,7 +208,9 @@ async function showPayload(f, box) {
 async function payloadOf(seq, answer) {
   const key = [seq, answer, ui.jq].join(), about = { seq, ...answer ? { answer: 1 } : {}, ...ui.jq ? { jq: ui.jq } : {} };
   if (!payloads.has(key)) {
-    payloads.set(key, await ask("frame", about).catch((e) => ({ payload: "(" + e.message + ")" })));
+    const got = await ask("frame", about).catch((e) => ({ payload: "(" + e.message + ")" }));
+    if (ui.jq && got.payload === "") got.payload = "(no result)";
+    payloads.set(key, got);
     if (payloads.size > 32) payloads.delete(payloads.keys().next().value);
   }
   return payloads.get(key);
