@@ -97,6 +97,9 @@ func followStream(t *testing.T, stream string) []track.Tracker {
 // alone, nor its beginning, wherever that is cut. Only its whole streams need be enough to
 // tell the protocol.
 func TestSessionsAreThemselves(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing after another: the race detector has nothing to find")
+	}
 	for name, fsys := range recordings(t) {
 		golden, err := os.ReadFile("testdata/recordings.golden/" + name + ".txt")
 		if err != nil {

@@ -118,6 +118,9 @@ func TestRecordingsAreSafe(t *testing.T) {
 
 // A session that was made fit to be shared is understood as the original; sizes may differ.
 func TestSharedRecordings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing after another: the race detector has nothing to find")
+	}
 	sizes := regexp.MustCompile(`, given [^\n]*?(, \d+ parts)?\n`)
 	for name, fsys := range recordings(t) {
 		var x capture.Redaction
