@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 	if testing.Short() {
 		// With the race detector, only those are worth their time in which several things happen at once.
 		p.Dir = ""
-		for _, pattern := range []string{"*_live", "capture_*", "hub", "http_*", "monitor", "rela*", "repla*", "rlm", "se[nrs]*", "ta*", "theory", "unit*", "w*"} {
+		for _, pattern := range []string{"*_live", "capture_*", "hub", "http_*", "monitor", "relay*", "replay*", "rlm", "se[nrs]*", "ta*", "theory", "unit*", "w*"} {
 			files, err := filepath.Glob("transcripts/" + pattern + ".txtar")
 			if err != nil {
 				t.Fatal(err)
