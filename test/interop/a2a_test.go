@@ -176,13 +176,13 @@ func TestSendA2A(t *testing.T) {
 	}
 }
 
-// frameOf returns the number of the first frame with a text.
+// frameOf returns the number of the first frame with a text, whole: parts of it may be in the bytes, which are base64.
 func frameOf(t *testing.T, file, text string) string {
 	t.Helper()
 	out, _ := command(t, nil, "decode", "-q", "-o", "ndjson", file)
 	for line := range bytes.Lines(out) {
 		var f struct{ Seq json.Number }
-		if check(t, json.Unmarshal(line, &f)); bytes.Contains(line, []byte(text)) {
+		if check(t, json.Unmarshal(line, &f)); bytes.Contains(line, []byte(`"`+text+`"`)) {
 			return f.Seq.String()
 		}
 	}

@@ -1,10 +1,10 @@
 package interop
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -62,17 +62,7 @@ func TestPageJoinsAnswers(t *testing.T) {
 func TestPageSendsToServer(t *testing.T) {
 	need(t, "chromium")
 	server := exec.CommandContext(t.Context(), wirectl, "replay", "--as", "unit", "--repeat", "--listen", "tcp://127.0.0.1:0", "fixture:mcp-everything")
-	errs, err := server.StderrPipe()
-	check(t, err)
-	check(t, server.Start())
-	t.Cleanup(func() {
-		_ = server.Process.Signal(os.Interrupt)
-		_ = server.Wait() // it was interrupted
-	})
-	address := ""
-	for lines := bufio.NewScanner(errs); address == "" && lines.Scan(); {
-		_, address, _ = strings.Cut(lines.Text(), "listening at ")
-	}
+	address, _ := listening(t, server, regexp.MustCompile(`listening at (\S+)`))
 	a := lookAtAnswers(t, pageOf(t, nil, "--control", "fixture:mcp-everything"), address)
 	if !strings.HasPrefix(a.Question, "send tools/call to the server at an address") || !strings.Contains(a.Question, "which a page does not start") {
 		t.Error(a.Question)
@@ -86,23 +76,11 @@ func TestPageSendsToServer(t *testing.T) {
 func TestHubPageCopies(t *testing.T) {
 	need(t, "chromium")
 	env := append(os.Environ(), "XDG_STATE_HOME="+t.TempDir(), "XDG_RUNTIME_DIR="+t.TempDir())
-	hub := exec.CommandContext(t.Context(), wirectl, "hub", "--control", "--listen", "127.0.0.1:0")
-	hub.Env, hub.Stderr = env, t.Output()
-	out, err := hub.StdoutPipe()
-	check(t, err)
-	check(t, hub.Start())
-	t.Cleanup(func() {
-		_ = hub.Process.Signal(os.Interrupt)
-		_ = hub.Wait() // it was interrupted
-	})
-	address, page := "", ""
-	for lines := bufio.NewScanner(out); page == "" && lines.Scan(); {
-		if _, at, ok := strings.Cut(lines.Text(), "the hub is at "); ok {
-			address = at
-		}
-		_, page, _ = strings.Cut(lines.Text(), "the page is at ")
-	}
-	relay := exec.CommandContext(t.Context(), wirectl, "send", "-q", "mcp", "tools/list", "--", wirectl, "relay", "-q", "--name", "tools", "--hub", address, "--hub-policy", "lossless", "--", wirectl, "mcp")
+	address := "127.0.0.1:" + freePort(t)
+	hub := exec.CommandContext(t.Context(), wirectl, "hub", "--control", "--listen", address)
+	hub.Env = env
+	page, _ := listening(t, hub, regexp.MustCompile(`the page is at (\S+)`))
+	relay := exec.CommandContext(t.Context(), wirectl, "send", "-q", "mcp", "tools/list", "--", wirectl, "relay", "-q", "--name", "tools", "--hub", "nats://"+address, "--hub-policy", "lossless", "--", wirectl, "mcp")
 	relay.Env, relay.Stderr = env, t.Output()
 	check(t, relay.Run())
 	a := lookAtAnswers(t, page)
